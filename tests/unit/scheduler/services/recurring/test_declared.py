@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Event
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -84,6 +84,20 @@ class World:
     def names(self) -> set[str]:
         """Return the names of the schedules that are there."""
         return set(self.schedules())
+
+
+class Pauses(Event):
+    """Notes how long a node would wait each time; it is set at the last of them."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.taken: list[float] = []
+        self._looks = looks
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return at once."""
+        self.taken.append(timeout or 0.0)
+        return len(self.taken) >= self._looks
 
 
 def test_the_schedules_of_an_application_are_made_changed_and_removed_at_its_start() -> None:
@@ -364,15 +378,7 @@ def test_a_node_tries_until_the_log_takes_its_declaration_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Then it looks from time to time; what can never be declared is an error, and the end."""
-
-    class Pauses(Event):
-        taken: ClassVar[list[float]] = []
-
-        def wait(self, timeout: float | None = None) -> bool:
-            self.taken.append(timeout or 0.0)
-            return len(self.taken) > 5
-
-    world = World()
+    world, pauses = World(), Pauses(6)
     failures: list[HourhandError] = [LogUnavailable("away"), StoreUnavailable("away too")]
     client = world.kit.client
     declare = client._systems.declare_recurring
@@ -381,18 +387,18 @@ def test_a_node_tries_until_the_log_takes_its_declaration_and_says_so_once(
         return refused(failures.pop(0)) if failures else declare(*asked)
 
     monkeypatch.setattr(client._systems, "declare_recurring", failing)
-    node = Declaring(sets_of(an_app(a=HOURLY)), client._systems, world.kit.clock, Pauses())
+    node = Declaring(sets_of(an_app(a=HOURLY)), client._systems, world.kit.clock, pauses)
     node._run()
     world.kit.run_due()
     failures.append(TaskTooLarge("all of them together"))
-    Pauses.taken.clear()
+    pauses.taken.clear()
     node._run()
 
     warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert len(warned) == 1
     assert "away; it tries again each 15 s" in warned[0]
     assert "cannot be declared: all of them together" in caplog.text
-    assert Pauses.taken == [0]
+    assert pauses.taken == [0]
     assert world.names() == {"a"}
 
 
@@ -400,15 +406,7 @@ def test_an_application_that_cannot_be_declared_keeps_no_other_one_from_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may never be declared, or its codec may raise SystemExit."""
-
-    class Pauses(Event):
-        taken: ClassVar[list[float]] = []
-
-        def wait(self, timeout: float | None = None) -> bool:
-            self.taken.append(timeout or 0.0)
-            return len(self.taken) > 3
-
-    world = World()
+    world, pauses = World(), Pauses(4)
     systems = world.kit.client._systems
     declare = systems.declare_recurring
     failures: dict[str, BaseException] = {
@@ -426,12 +424,12 @@ def test_an_application_that_cannot_be_declared_keeps_no_other_one_from_it(
     monkeypatch.setattr(systems, "declare_recurring", failing)
     names = ("large", "odd", "billing")
     sets = [each for name in names for each in sets_of(an_app(name, **{name: HOURLY}))]
-    Declaring(sets, systems, world.kit.clock, Pauses())._run()
+    Declaring(sets, systems, world.kit.clock, pauses)._run()
     world.kit.run_due()
 
     # Nothing is in force yet, so what could be declared is declared again at each look.
     assert asked == ["app:large", *["app:odd", "app:billing"] * 3]
-    assert Pauses.taken == [0, 15, 15, 15]
+    assert pauses.taken == [0, 15, 15, 15]
     assert "of app:odd cannot be declared yet: SystemExit; it tries" in caplog.text
     assert world.names() == {"billing"}
 
