@@ -309,6 +309,9 @@ class SchedulerClient:
         does; an accepted one is a request then, and a node decides which tasks are made.
         """
         given = several(tasks, "schedule_tasks")
+        told: object = on_rejected
+        if not (told is None or callable(told)):
+            raise InvalidTask(f"on_rejected is a function of task and error, got {shown(told)}")
         run = BulkRun(
             admit=self._admission_with(unique_for, debounce, replace),
             begin_group=self._task_writer().begin_group,
@@ -805,6 +808,9 @@ class SchedulerClient:
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()
+            asked_to_end: object = running
+            if not isinstance(asked_to_end, bool):
+                raise InvalidTask(f"running is True or False, got {shown(asked_to_end)}")
             moved_ms = None if to_ms is None else to_ms()
             command = Command(
                 kind, checked_key(key), to_ms=moved_ms, by_pair=by_pair, running=running

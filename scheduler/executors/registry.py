@@ -285,7 +285,8 @@ class Hourhand(ExecutorRegistry):
             "jitter": jitter,
             "starts": starts,
             "ends": ends,
-            "except_dates": tuple(except_dates),
+            # What is not a list of dates is left for the node to refuse.
+            "except_dates": tuple(except_dates) if _is_list(except_dates) else except_dates,
             "count_max": count_max,
         }
 
@@ -534,11 +535,25 @@ class TaskFunction(Generic[P_contra]):
         )
 
 
+def _is_list(given: object) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+
+
 def _due(client: Scheduling, at: datetime | None, after: timedelta | None) -> datetime:
-    """Return the due time from at most one of both arguments; now without either."""
-    if at is not None and after is not None:
+    """Return the due time from at most one of both arguments, now without either; InvalidTask."""
+    delay: object = after
+    if at is not None and delay is not None:
         raise InvalidTask("a task is due at a time or after a delay: give at or after, not both")
-    return at or client.now + (after or timedelta(0))
+    if at is not None:
+        return at
+    if delay is None:
+        return client.now
+    if not isinstance(delay, timedelta):
+        raise InvalidTask(f"after is a timedelta, got {shown(delay)}: write timedelta(seconds=…)")
+    try:
+        return client.now + delay
+    except OverflowError:
+        raise InvalidTask(f"after={delay} from now lies outside years 1 to 9999") from None
 
 
 class TaskDecorator:

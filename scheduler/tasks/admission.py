@@ -254,7 +254,8 @@ def target_ms(what: str, instant: object) -> int:
         return to_millis(instant)
     except Exception as error:
         # Time zones are the caller's code, which may raise any error.
-        raise InvalidTask(f"cannot {what}: {message_of(error)}; write datetime.now(UTC)") from error
+        advice = "; write datetime.now(UTC)" if instant.tzinfo is None else ""
+        raise InvalidTask(f"cannot {what}: {message_of(error)}{advice}") from error
 
 
 def checked_key(key: object) -> TaskKey:

@@ -193,6 +193,8 @@ def test_one_task_is_not_taken_for_many() -> None:
         world.client.schedule_tasks(one)
     with pytest.raises(InvalidTask, match="as in a list, got None"):
         world.client.schedule_tasks(nothing)
+    with pytest.raises(InvalidTask, match="on_rejected is a function of task and error, got 5"):
+        world.client.schedule_tasks([one], on_rejected=5)  # type: ignore[arg-type]
 
 
 def test_rejections_that_nobody_is_told_are_logged(caplog: pytest.LogCaptureFixture) -> None:

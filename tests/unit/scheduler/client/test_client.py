@@ -1,7 +1,7 @@
 """The client refuses what cannot be done, places what can, and never holds too much of it."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -117,9 +117,12 @@ def test_a_reschedule_into_the_past_or_without_a_zone_is_refused() -> None:
 
     past = world.client.reschedule_task(a_key(), NOW - timedelta(minutes=1))
     naive = world.client.reschedule_task(a_key(), NOW.replace(tzinfo=None))
+    west = datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))
+    late = world.client.reschedule_task(a_key(), west).exception(timeout=1)
 
     assert isinstance(past.exception(timeout=1), TaskInThePast)
     assert isinstance(naive.exception(timeout=1), InvalidTask)
+    assert str(late).endswith("is not within the years 1 to 9999 in UTC")
     assert world.writer.records == []
 
 
@@ -137,6 +140,16 @@ def test_a_command_for_a_key_no_task_can_have_is_refused(key: TaskKey) -> None:
     world = World(HeldWriter())
 
     assert isinstance(world.client.cancel_task(key).exception(timeout=1), InvalidKey)
+    assert world.writer.records == []
+
+
+def test_a_cancel_says_by_a_truth_value_whether_it_ends_what_runs() -> None:
+    """A text such as "no" counted as yes."""
+    world = World(HeldWriter())
+
+    for named in (a_key(), ("customer-7", "invoice-1")):
+        refused = world.client.cancel_task(named, running="no").exception(1)  # type: ignore[call-overload]
+        assert isinstance(refused, InvalidTask) and "running is True or False" in str(refused)
     assert world.writer.records == []
 
 

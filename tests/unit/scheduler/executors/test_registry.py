@@ -331,6 +331,25 @@ def test_a_kind_is_registered_once_and_is_a_kind() -> None:
         other.schedule(None, ordering_id="o", at=scheduler.now, after=timedelta(1))
 
 
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ("5s", "after is a timedelta, got '5s'"),
+        (5, r"write timedelta\(seconds=…\)"),
+        (0, "after is a timedelta"),
+        (timedelta.max, "lies outside years 1 to 9999"),
+    ],
+)
+def test_a_delay_that_is_none_is_refused(after: Any, said: str) -> None:
+    """Where the task is made, and where it is scheduled."""
+    app = Hourhand()
+    mail = app.task("mail")(lambda: None)
+    with VirtualScheduler(executors=app):
+        for call in (mail.make_task, mail.schedule):
+            with pytest.raises(InvalidTask, match=said):
+                call(None, ordering_id="o", after=after)
+
+
 def test_a_constructor_that_raises_has_the_policy_of_its_class() -> None:
     """Each attempt calls it once more, and the class says how many there are."""
     calls = []

@@ -434,6 +434,15 @@ def test_an_application_that_cannot_be_declared_keeps_no_other_one_from_it(
     assert world.names() == {"billing"}
 
 
+@pytest.mark.parametrize("dates", [7, "2026-12-25"])
+def test_a_declared_list_of_dates_that_is_none_is_refused_whole(dates: Any) -> None:
+    """By its argument, when a node opens: a text is not read character by character."""
+    app = an_app(a={**HOURLY, "except_dates": dates})
+
+    with pytest.raises(InvalidTask, match="except_dates: a list of dates is needed"):
+        World().node(app)
+
+
 @pytest.mark.parametrize("data", [{"a": float("nan")}, {"a": "\ud800"}, {"a": 10**5000}])
 def test_data_that_no_record_can_hold_is_refused_before_a_node_opens(data: Any) -> None:
     """The error names the schedule; the others could not be declared beside it."""
