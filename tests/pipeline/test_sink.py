@@ -34,8 +34,7 @@ from hourhand.scheduler.ports.bulk import Bucket, BulkTable
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import a_stored_task
 from tests.pipeline.installation import PARTITIONS, settings_of
-from tests.promises.group import Group
-from tests.promises.test_p08_no_orphan import QUIET
+from tests.promises.group import QUIET, Group
 
 HOURS_LATER = timedelta(hours=8)
 
