@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.operations.ownership import CLOCKS_APART_MS
+from hourhand.actors.model.operations.ownership import CLOCKS_APART_MS, Claim
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.status import Completion, CompletionResult
 from hourhand.actors.model.task.task import BEFORE_EVERY_RECORD, StoredTask
@@ -253,10 +253,9 @@ class LateOccurrences:
 
     def judge(self, task: StoredTask, partition: int, owned_since_ms: int) -> "Future[str | None]":
         """Answer why an occurrence is left out; None for one that runs, and for any other task."""
-        del partition
-        return begun(self._judged(task.key, owned_since_ms))
+        return begun(self._judged(task.key, partition, owned_since_ms))
 
-    def _judged(self, key: TaskKey, owned_since_ms: int) -> Steps[str | None]:
+    def _judged(self, key: TaskKey, partition: int, owned_since_ms: int) -> Steps[str | None]:
         name, _, _ = key.uniqueness_key.rpartition("@")
         found = yield self.definitions.find(name_of(name))
         if found is None or found.ended:
@@ -277,8 +276,12 @@ class LateOccurrences:
             open_then = yield from self._open_at(due_ms, [*recent, *before])
         if overlaps(rule, len(open_then)):
             return OVERLAPS
-        is_missed = due_ms + rule.catch_up_ms < owned_since_ms
-        return MISSED if is_missed and not open_then else None
+        if open_then or due_ms + rule.catch_up_ms >= owned_since_ms:
+            return None
+        claim: Claim | None = yield self.stores.ownership.read_watermark(partition)
+        # Behind the watermark an earlier owner had it at hand, and may have begun it on time.
+        was_at_hand = claim is not None and key.scheduled_ms < claim.watermark.watermark_ms
+        return None if was_at_hand else MISSED
 
     def _open_at(self, due_ms: int, keys: list[TaskKey]) -> Steps[list[TaskKey]]:
         """Return those of the keys that had not ended at a time."""

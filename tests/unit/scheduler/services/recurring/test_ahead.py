@@ -362,6 +362,27 @@ def test_p23_a_triggered_one_that_ended_late_is_seen_by_one_that_still_waits(
     assert answer.result(timeout=0) == (OVERLAPS if is_late else None)
 
 
+@pytest.mark.parametrize(("passed_ms", "reason"), [(0, MISSED), (1, None)])
+def test_p23_an_occurrence_that_an_owner_had_begun_is_not_missed(
+    passed_ms: int, reason: str | None
+) -> None:
+    """It runs long, and its node dies: behind the watermark it is a task that a node had at hand."""
+    kit, due_ms = Bench().scheduler, to_millis(MIDNIGHT)
+    rule = RecurringRule(every_ms=1_000, ordering_id="n", catch_up_ms=600_000)
+    task = StoredTask(occurrence_key("n", rule, due_ms), b"{}", 0)
+    place = partition_of("n", len(kit.broker.partitions))
+    claim = kit.stores.ownership.claim(place, 0).result(timeout=0)
+    mark = replace(claim.watermark, watermark_ms=due_ms + passed_ms)
+    kit.stores.ownership.save_watermark(place, claim.epoch, mark).result(timeout=0)
+    state = State(rule_values(rule), due_ms - 1_000, "m", ahead=(due_ms,))
+    book = DefinitionBook(kit.stores.definitions, len(kit.broker.partitions), kit.clock)
+    book.save(Definition(name_of("n"), 0, msgspec.json.encode(state), due_ms))
+    appender = TaskAppender(MemoryWriter(kit.broker), len(kit.broker.partitions))
+    judge = LateOccurrences(book, kit.stores, appender).judge
+
+    assert judge(task, place, due_ms + 3_600_000).result(timeout=0) == reason
+
+
 def _ended(key: TaskKey, taken_ms: int) -> Completion:
     return replace(a_completion(key=key), finished_ms=key.scheduled_ms + taken_ms)
 
