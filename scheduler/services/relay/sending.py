@@ -5,7 +5,7 @@ passes the message on; the client appends it like any other.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -54,7 +54,8 @@ def message_to_send(
 ) -> Message:
     """Return the message; raises InvalidTask if Kafka could not hold it."""
     parts: tuple[tuple[str, object], ...] = (("key", key), ("value", value))
-    if not re.fullmatch(TOPIC_NAME, str(topic)) or len(topic) > _TOPIC_CHARS_MAX:
+    named: object = topic
+    if not isinstance(named, str) or not _is_topic_name(named):
         raise InvalidTask(f"cannot send: {shown(topic)} is not a topic's name")
     for name, content in parts:
         if content is not None and not isinstance(content, bytes):
@@ -62,7 +63,14 @@ def message_to_send(
     return Message(topic, key, value, tuple(_checked_headers(headers)))
 
 
+def _is_topic_name(text: str) -> bool:
+    return len(text) <= _TOPIC_CHARS_MAX and re.fullmatch(TOPIC_NAME, text) is not None
+
+
 def _checked_headers(headers: Headers) -> Sequence[tuple[str, bytes | None]]:
+    given: object = headers
+    if not isinstance(given, Iterable):
+        raise InvalidTask(f"cannot send: headers are a list of pairs, got {shown(headers)}")
     checked = []
     for header in headers:
         match header:

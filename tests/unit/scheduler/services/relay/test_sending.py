@@ -1,6 +1,7 @@
 """``send_later``: any message to any topic, at a time, from the library."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,8 @@ def test_listed_topics_are_the_only_ones() -> None:
         (b"", {"a": 1}, (), timedelta(0)),
         (b"", b"", [("a", "text")], timedelta(0)),
         (b"", b"", ["a"], timedelta(0)),
+        (b"", b"", None, timedelta(0)),
+        (b"", b"", 5, timedelta(0)),
         (b"", b"", (), datetime(2026, 1, 1)),  # noqa: DTZ001 - naive on purpose
         (b"", b"", (), "tomorrow"),
         (b"", b"", (), timedelta.max),
@@ -133,3 +136,11 @@ def test_what_kafka_cannot_hold_is_refused(
     refused = client.send_later(key, value, "t", when, headers)  # type: ignore[arg-type]
 
     assert isinstance(refused.exception(), InvalidTask)
+
+
+@pytest.mark.parametrize("topic", [5, None, b"t", "", "a b", "a" * 250, "t\n"])
+def test_what_is_not_a_topic_is_refused_by_its_value(topic: Any) -> None:
+    """Through the future, as any other argument."""
+    refused = a_scheduler().client.send_later(b"k", b"v", topic, timedelta(0)).exception()
+
+    assert isinstance(refused, InvalidTask) and "is not a topic's name" in str(refused)
