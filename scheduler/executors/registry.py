@@ -285,7 +285,7 @@ class Hourhand(ExecutorRegistry):
             "jitter": jitter,
             "starts": starts,
             "ends": ends,
-            # What is not a list of dates is left for the node to refuse.
+            # The node refuses anything but a list of dates.
             "except_dates": tuple(except_dates) if _is_list(except_dates) else except_dates,
             "count_max": count_max,
         }
