@@ -116,8 +116,8 @@ class GroupSettings(Group):
     lease_margin_ms: int = Field(default=1_000, ge=0, le=600_000)
     """The lease ends this much before another member could own the partitions."""
     commit_interval_ms: int = Field(default=1_000, ge=50, le=60_000)
-    """Longest time between two commits of offsets; an accepted commit renews the lease. Offsets with
-    nothing behind them that is not durable are committed 100 ms after the last ones."""
+    """Longest time between two commits of offsets; an accepted commit renews the lease. If all
+    delivered records are durable, new offsets are committed 100 ms after the last ones."""
 
     @model_validator(mode="after")
     def _brokers_assign_under_consumer(self) -> "GroupSettings":
