@@ -13,8 +13,6 @@ from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.model.values.settings import (
     ExecutionSettings,
     TreeSettings,
-    WatermarkSettings,
-    WindowSettings,
 )
 from hourhand.actors.ports.log import LogWriter
 from hourhand.scheduler.adapters.memory.delivery import Request
@@ -22,18 +20,13 @@ from hourhand.scheduler.adapters.memory.stores import open_memory_stores
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.admin.dead_letters import DeadLetters
 from tests.builders import NOW_MS, a_task
-from tests.promises.group import Group
+from tests.promises.group import QUIET, Group
 from tests.unit.scheduler.admin.log_view import MemoryLogView
 from tests.unit.scheduler.admin.world import World
 
 GIVE_UP = RetryPolicy(attempts_max=1, on_exhausted="dead_letter")
 DAY_MS = 86_400_000
 SMALL = ExecutionSettings(row_bytes_max=2_000)
-QUIET = TreeSettings(
-    window=WindowSettings(clock_check_ms=60_000, tick_ms=60_000, slow_attempt_ms=3_600_000),
-    watermark=WatermarkSettings(interval_ms=600_000),
-)
-"""Little background work, so that days pass quickly."""
 
 
 class Down(Exception):
