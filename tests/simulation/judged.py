@@ -4,7 +4,7 @@ It sorts the history and answers questions about it; it judges nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -76,6 +76,8 @@ class Run:
     """Places of the in-topic whose records were put aside; None where there are no doors."""
     foreign_rows: Sequence[bytes] = ()
     """Rows that another program committed into the outbox, and that cannot be records."""
+    sent_again: Collection[tuple[int, int]] = ()
+    """Partition and offset of records that a producer sent again."""
     started: list[Started] = field(init=False)
     ended: dict[int, Ended] = field(init=False)
     completed: dict[TaskKey, list[Completed]] = field(init=False)

@@ -6,6 +6,7 @@ It decides what and where, from the run's random numbers; it writes straight to 
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import NamedTuple
 
 from hourhand.actors.model.task.codec import (
@@ -20,7 +21,7 @@ from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.partition import partition_of
 from hourhand.actors.model.task.task import ID_BYTES_MAX, StoredTask
 from hourhand.actors.model.values.errors import PoisonRecord
-from hourhand.actors.ports.log import LogWriter
+from hourhand.actors.ports.log import LogWriter, Position
 from hourhand.scheduler.adapters.memory.broker import MemoryPartition
 from tests.builders import CHANGING
 from tests.simulation.scenario import Workload
@@ -76,6 +77,8 @@ class Producers:
         self.limits = limits
         self._rng = rng
         self._sized: list[TaskKey] = []
+        self.sent_again: set[tuple[int, int]] = set()
+        """Partition and offset of records that stood in the log before."""
 
     def send_strange(self) -> TaskKey | None:
         """Append something; return the key of the task, where it is one that will run."""
@@ -220,7 +223,12 @@ class Producers:
         if records:
             record = self._rng.choice(records)
             self.counts["replayed record"] += 1
-            self._writer.append(record.partition, record.key or b"", record.value or b"")
+            sent = self._writer.append(record.partition, record.key or b"", record.value or b"")
+            sent.add_done_callback(self._note_again)
+
+    def _note_again(self, sent: "Future[Position]") -> None:
+        if sent.exception() is None:
+            self.sent_again.add((sent.result().partition, sent.result().offset))
 
     def _send_misplaced_command(self) -> None:
         records = self._records()

@@ -169,7 +169,11 @@ def _invented(
     if each.triggered:
         if not any(c.kind == "trigger" and c.asked_ms == each.due_ms for c in changes):
             yield f"{each.key} was made and nobody triggered it"
-    elif not any(_may_make(facts, life, each.due_ms) for life in lives):
+    elif not any(_may_make(facts, life, each.due_ms) for life in lives) and not (
+        # A producer may send it once more, after a change had cancelled it.
+        each.starts
+        and all((start.partition, start.offset) in facts.run.sent_again for start in each.starts)
+    ):
         yield f"{each.key} was made at a time that no rule names"
 
 

@@ -93,6 +93,7 @@ def judge(world: World) -> Iterator[str]:
         tells=world.told is not None,
         letters=None if world.doors is None else world.doors.letters(),
         foreign_rows=() if world.outbox is None else world.outbox.foreign,
+        sent_again=world.driver.producers.sent_again,
     )
     for invariant in INVARIANTS:
         for sentence in islice(invariant(run), COMPLAINTS_MAX):
