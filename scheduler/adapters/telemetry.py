@@ -140,7 +140,7 @@ class LoggingTelemetry:
             if depends:
                 level = max(level, _raised_level(event))
             if not log.isEnabledFor(level):
-                if self._repeated.has_counted:
+                if self._repeated.due_ms is not None:
                     self._tell_suppressed()
                 return
             if isinstance(event, events.TasksSucceeded):
@@ -160,7 +160,7 @@ class LoggingTelemetry:
             if suppressed:
                 values["suppressed"] = suppressed
             log.handle(_line(log, level, event, values))
-            if self._repeated.has_counted:
+            if self._repeated.due_ms is not None:
                 self._tell_suppressed()
         except BaseException as error:
             # The contract of the port: a broken log handler, or an error that cannot be shown, must

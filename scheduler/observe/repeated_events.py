@@ -79,8 +79,9 @@ class RepeatedEvents:
         self._monotonic_ms = monotonic_ms
         self._lock = Lock()
         self._known: dict[Shape, _SinceTold] = {}
-        self.has_counted = False
-        """True if a number waits to be logged; read without the lock, for each event."""
+        self.due_ms: float | None = None
+        """Time at which a number may be due for the log; None if none waits.  Read without the
+        lock, for each event."""
 
     def take(self, event: Event, level: int) -> int | None:
         """Return the number of equal events since the last line; None if this one is only counted.
@@ -102,12 +103,16 @@ class RepeatedEvents:
                 return 0 if known is None else known.count
             known.count += 1
             known.last = _told_fields(event)
-            self.has_counted = True
+            due_ms = known.told_ms + PAUSE_MS
+            self.due_ms = due_ms if self.due_ms is None else min(due_ms, self.due_ms)
             return None
 
     def overdue(self, *, all_of_them: bool = False) -> list[Suppressed]:
         """Return the counts that are due for the log, each once."""
-        now_ms = self._monotonic_ms()
+        now_ms, due_ms = self._monotonic_ms(), self.due_ms
+        if not all_of_them and (due_ms is None or now_ms < due_ms):
+            # The usual case, for each event of each task while others fail.
+            return []
         with self._lock:
             found = [
                 (shape, known)
@@ -117,7 +122,8 @@ class RepeatedEvents:
             told = [Suppressed(_event_of(shape), k.last, k.level, k.count) for shape, k in found]
             for _, known in found:
                 known.count, known.told_ms = 0, now_ms
-            self.has_counted = any(known.count for known in self._known.values())
+            counted = [known.told_ms for known in self._known.values() if known.count]
+            self.due_ms = min(counted) + PAUSE_MS if counted else None
         return told
 
     def _is_full(self, now_ms: float) -> bool:

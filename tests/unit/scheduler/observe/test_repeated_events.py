@@ -93,6 +93,24 @@ def test_the_number_is_told_a_second_after_the_last_one(told: Told) -> None:
     assert counted.startswith("AttemptFailed suppressed=4 ") and freed.startswith("WorkersFreed")
 
 
+def test_each_number_is_told_a_second_after_its_own_line(told: Told) -> None:
+    """A storm that began later has its number later, though nothing of it follows."""
+    for kind in ("mail", "letter"):
+        told.telemetry.emit(_failed(KeyError("iban"), kind=kind))
+        told.telemetry.emit(_failed(KeyError("iban"), kind=kind))
+        told.clock.advance(PAUSE_MS / 2)
+    told.lines()
+
+    found = []
+    for _ in range(3):
+        told.telemetry.emit(FREED)
+        found.append([line for line in told.lines() if "suppressed=1" in line])
+        told.clock.advance(PAUSE_MS / 2)
+
+    assert [len(lines) for lines in found] == [1, 1, 0]
+    assert "kind=mail" in found[0][0] and "kind=letter" in found[1][0]
+
+
 def test_the_number_is_told_at_the_end(told: Told) -> None:
     """And only once."""
     for number in range(5):
