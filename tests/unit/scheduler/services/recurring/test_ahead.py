@@ -366,7 +366,7 @@ def test_p23_a_triggered_one_that_ended_late_is_seen_by_one_that_still_waits(
 def test_p23_an_occurrence_that_an_owner_had_begun_is_not_missed(
     passed_ms: int, reason: str | None
 ) -> None:
-    """It runs long, and its node dies: behind the watermark it is a task that a node had at hand."""
+    """It runs long, and its node dies: a task behind the watermark was at hand on a node."""
     kit, due_ms = Bench().scheduler, to_millis(MIDNIGHT)
     rule = RecurringRule(every_ms=1_000, ordering_id="n", catch_up_ms=600_000)
     task = StoredTask(occurrence_key("n", rule, due_ms), b"{}", 0)
