@@ -12,8 +12,8 @@ def decisions_page() -> str:
         "# Decisions",
         "",
         "Each page is one decision that closes other ways, in at most 300 words. Status: all are",
-        "accepted. A decision that replaces an earlier one says so in its first line, and the earlier",
-        "page is deleted. `make docs` writes this page.",
+        "accepted. A decision that replaces an earlier one says so in its first line, and the",
+        "earlier page is deleted. `make docs` writes this page.",
         "",
     ]
     lines += [_row(path) for path in paths]
