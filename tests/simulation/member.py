@@ -322,7 +322,7 @@ class Member:
         def make_system(on_failure: FailureListener) -> SimulatedSystem:
             self.system = TracingSystem(self.clock, on_failure, self.rng)
             self.system.trace, self.system.name = site.trace, self.name
-            self.system.woken = self._woken
+            self.system.woken, self.system.pace = self._woken, site.pace
             return self.system
 
         group = site.settings.group

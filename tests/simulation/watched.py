@@ -6,11 +6,12 @@ They behave as what they stand for does, and decide nothing.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from hourhand.actors.kernel.context import ActorContext
+from hourhand.actors.kernel.context import ActorContext, Timer
 from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
 from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import Polled
+from hourhand.actors.turn import AttemptsEnded
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.group import Membership
 from hourhand.scheduler.adapters.memory.log import MemoryLog
@@ -67,6 +68,12 @@ class TracingSystem(SimulatedSystem):
     trace: Trace
     name: str
     woken: Callable[[], None]
+    pace: float
+
+    def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
+        """Look for a lease at the pace of the scenario: no setting says how often that is."""
+        paced_ms = delay_ms * self.pace if isinstance(message, AttemptsEnded) else delay_ms
+        return super().set_timer(paced_ms, context, message)
 
     def post(self, context: ActorContext, message: object) -> None:
         """Note the message, then put it in its mailbox, and say that there is work."""
