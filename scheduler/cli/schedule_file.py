@@ -96,6 +96,11 @@ def _read(content: Mapping[str, Any]) -> ScheduleFile:
             " they are removed when they leave the file"
         )
     calendars = _table("calendars", content)
+    for each, dates in calendars.items():
+        if not isinstance(dates, list):
+            raise InvalidTask(
+                f"calendars.{each}: a list of dates is needed, as [2026-12-25], got {shown(dates)}"
+            )
     rules = {}
     for each, given in _table("schedules", content).items():
         try:
@@ -132,8 +137,6 @@ def _dates(calendar: object, calendars: Mapping[str, Any]) -> list[date | str]:
             f" {', '.join(calendars) or 'none'}{did_you_mean(calendar, calendars)}"
         )
     dates: list[date | str] = calendars[calendar]
-    if not isinstance(dates, list):
-        raise InvalidTask(f"calendars.{calendar}: a list of dates is needed, as [2026-12-25]")
     return dates
 
 

@@ -79,6 +79,7 @@ def test_a_file_says_all_that_the_library_does(tmp_path: Path) -> None:
         ("name = 'n'\n[schedules.a]\nevery = 90", "schedules.a: every: a duration in quotes"),
         ("name = 'n'\n[schedules.a]\nevery = '9'", "schedules.a: every: .*not a duration"),
         ("name = 'n'\n[schedules.a]\nstarts = 2026-01-01T00:00:00", "starts: a time with its zone"),
+        ("name = 'n'\n[calendars]\nunused = 1", "calendars.unused: a list of dates.*got 1"),
         ("name = 'n'\n[schedules.a]\nexcept_calendar = 'x'", "not one of the calendars.*none"),
         (
             "name = 'n'\n[calendars]\nx = 1\n[schedules.a]\nexcept_calendar = 'x'",
