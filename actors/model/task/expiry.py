@@ -57,7 +57,9 @@ def expiry_after(duration: timedelta) -> Expiry:
     """Return the expiry after a duration; ValueError unless that is a millisecond or more."""
     after_ms = duration // _MILLISECOND
     if after_ms < 1:
-        raise ValueError(f"expires {shown(duration)} after its time: a millisecond is the least")
+        raise ValueError(
+            f"{shown(duration)} after its time is too early: a millisecond is the least"
+        )
     return Expiry(after_ms=after_ms)
 
 
