@@ -230,6 +230,9 @@ def _left_out(
             continue
         allowed = {"allow": NEVER_MS, "skip": 1, "buffer_one": 2}[rule.overlap]
         if due_ms in judged:
+            if facts.closed_ms(judged[due_ms]) < life.set_by.done_ms:
+                # The rule before it, which was still in force, left it out.
+                continue
             at_ms = due_ms - facts.run.wall_at_start_ms - facts.apart_ms
             partition = partition_of(judged[due_ms].ordering_id, facts.run.partitions)
             changed_hands = any(
