@@ -21,6 +21,9 @@ from tests.simulation.door_facts import NEVER_MS, SLACK_MS, Change, DoorFacts
 from tests.simulation.history import RowStored, Started
 from tests.simulation.judged import Complaints, Run, epoch_of
 
+_ALLOWED = {"allow": NEVER_MS, "skip": 1, "buffer_one": 2}
+"""Open occurrences beside which the next one is left out, by overlap policy."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Occurrence:
@@ -228,20 +231,14 @@ def _left_out(
     for due_ms in _alive_times(life):
         if due_ms in made or _is_passed_over(rule, ticks, due_ms):
             continue
-        allowed = {"allow": NEVER_MS, "skip": 1, "buffer_one": 2}[rule.overlap]
+        allowed = _ALLOWED[rule.overlap]
         if due_ms in judged:
-            if facts.closed_ms(judged[due_ms]) < life.set_by.done_ms:
-                # The rule before it, which was still in force, left it out.
-                continue
+            key = judged[due_ms]
+            # Otherwise the rule before it, which was still in force, left it out.
+            is_its_own = facts.closed_ms(key) >= life.set_by.done_ms
             at_ms = due_ms - facts.run.wall_at_start_ms - facts.apart_ms
-            partition = partition_of(judged[due_ms].ordering_id, facts.run.partitions)
-            changed_hands = any(
-                isinstance(noted.event, PartitionAssigned)
-                and noted.event.partition == partition
-                and noted.at_ms + SLACK_MS > at_ms + rule.catch_up_ms
-                for noted in facts.run.noted()
-            )
-            if _open_since(facts.run, occurrences, due_ms, at_ms) < allowed and not changed_hands:
+            blocked = _open_since(facts.run, occurrences, due_ms, at_ms) >= allowed
+            if is_its_own and not blocked and not _changed_hands(facts, rule, key, at_ms):
                 yield f"{life.set_by.name} ({rule.overlap}) left {due_ms} out at its start"
             continue
         attempts = _makers(ticks, due_ms)
@@ -256,6 +253,17 @@ def _left_out(
         )
         if not blocked:
             yield f"{life.set_by.name} ({rule.overlap}) left {due_ms} out for no reason"
+
+
+def _changed_hands(facts: DoorFacts, rule: RecurringRule, key: TaskKey, at_ms: float) -> bool:
+    """True if a node took the partition over so late that it leaves out what was due then."""
+    partition = partition_of(key.ordering_id, facts.run.partitions)
+    return any(
+        isinstance(noted.event, PartitionAssigned)
+        and noted.event.partition == partition
+        and noted.at_ms + SLACK_MS > at_ms + rule.catch_up_ms
+        for noted in facts.run.noted()
+    )
 
 
 def _open_since(run: Run, occurrences: Sequence[_Occurrence], due_ms: int, at_ms: float) -> int:
@@ -323,7 +331,7 @@ def _against_policy(
     closed_ms: Callable[[TaskKey], float],
 ) -> Iterator[str]:
     """Find tasks of one rule that were made beside too many open ones, or too late."""
-    allowed = {"allow": 10**9, "skip": 1, "buffer_one": 2}[rule.overlap]
+    allowed = _ALLOWED[rule.overlap]
     for each in own:
         attempts = _makers(ticks, each.due_ms)
         if not attempts:
@@ -385,7 +393,7 @@ def _ahead_against_policy(
     own: Sequence[_Occurrence],
 ) -> Iterator[str]:
     """Find tasks that were made ahead and ran though, at their time, too many were open."""
-    allowed = {"allow": 10**9, "skip": 1, "buffer_one": 2}[rule.overlap]
+    allowed = _ALLOWED[rule.overlap]
     run = facts.run
     for each, first in late:
         due_at_ms = each.due_ms - run.wall_at_start_ms + LATE_MS + facts.apart_ms
