@@ -105,10 +105,13 @@ def _occurrences(
             name, _, text = key.uniqueness_key.partition("@")
             due_ms, triggered = parse_instant(text.removesuffix("!")), text.endswith("!")
             at_ms = stored.get(key, NEVER_MS)
+            logged_ms = logged[key].timestamp_ms - facts.run.wall_at_start_ms
             ahead = not triggered and not any(
-                each.at_ms <= logged[key] + 1 for each in _makers(ticks[name], due_ms)
+                each.at_ms <= logged_ms + 1 for each in _makers(ticks[name], due_ms)
             )
-            if ahead and not starts[key] and facts.closed_ms(key) < NEVER_MS:
+            # An earlier end is of the task that was made before it.
+            is_closed = any(each.offset >= logged[key].offset for each in facts.run.completed[key])
+            if ahead and not starts[key] and is_closed:
                 if any(each.result == "dropped" for each in facts.run.completed[key]):
                     judged[name][due_ms] = key
                 continue
@@ -117,19 +120,18 @@ def _occurrences(
     return found, judged
 
 
-def _logged(facts: DoorFacts) -> dict[TaskKey, float]:
-    """Return when each occurrence came into the log: the first time, or the first time after a
-    change cancelled it, if it was made again.
+def _logged(facts: DoorFacts) -> dict[TaskKey, LogRecord]:
+    """Return the record of each occurrence: the first one, or the first one after a change ended
+    it, if it was made again.
     """
     first: dict[TaskKey, LogRecord] = {}
     for record, key in facts.records("s-"):
         ends = facts.run.completed[key]
-        cancel = max((each.offset for each in ends if each.result == "cancelled"), default=-1)
+        ended = (each.offset for each in ends if each.result in {"cancelled", "dropped"})
         before = first.get(key)
-        if before is None or before.offset < cancel < record.offset:
+        if before is None or before.offset <= max(ended, default=-1) < record.offset:
             first[key] = record
-    base_ms = facts.run.wall_at_start_ms
-    return {key: record.timestamp_ms - base_ms for key, record in first.items()}
+    return first
 
 
 def _ticks(run: Run) -> dict[str, list[Started]]:
