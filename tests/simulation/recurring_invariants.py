@@ -251,6 +251,8 @@ def _left_out(
             _open_count(facts, occurrences, due_ms, each.at_ms)
             + _unsure_count(facts, judged, due_ms, each)
             >= allowed
+            or taken + _waiting_count(facts, life, judged, due_ms, each.at_ms)
+            >= (rule.count_max or NEVER_MS)
             for each in attempts
         )
         if not blocked:
@@ -314,6 +316,18 @@ def _unsure_count(facts: DoorFacts, judged: dict[int, TaskKey], due_ms: int, mak
         earlier_ms < due_ms
         and maker.wall_ms - earlier_ms < 2 * CLOCKS_APART_MS + SLACK_MS
         and _last_closed_ms(facts.run, key) >= maker.at_ms
+        for earlier_ms, key in judged.items()
+    )
+
+
+def _waiting_count(
+    facts: DoorFacts, life: _Life, judged: dict[int, TaskKey], due_ms: int, at_ms: float
+) -> int:
+    """Count the earlier ones of a rule that were left out at their starts after a moment: until
+    then they are of its count.
+    """
+    return sum(
+        life.set_by.asked_ms < earlier_ms < due_ms and _last_closed_ms(facts.run, key) >= at_ms
         for earlier_ms, key in judged.items()
     )
 
