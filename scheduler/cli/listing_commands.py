@@ -16,7 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hourhand.actors.model.task.definition import RESERVED
-from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey, parse_name
 from hourhand.actors.model.values.errors import InvalidInput, InvalidKey
 from hourhand.actors.model.values.instant import from_millis
 from hourhand.actors.model.values.log_offset import broker_offset
@@ -38,7 +38,7 @@ from hourhand.scheduler.cli.operating import (
 )
 from hourhand.scheduler.cli.rendering import OutputFormat, as_json
 from hourhand.scheduler.cli.session import ResultOptions, command_session
-from hourhand.scheduler.cli.task_commands import KeyArgument, print_outcome
+from hourhand.scheduler.cli.task_commands import NameArgument, print_outcome
 from hourhand.scheduler.cli.task_text import listing_lines, view_lines
 from hourhand.scheduler.cli.text_output import print_text
 from hourhand.scheduler.runtime.answers import answered
@@ -250,7 +250,7 @@ def _say_rest(following: TaskKey | None) -> None:
 
 
 def show(
-    key: KeyArgument,
+    task: NameArgument,
     *,
     whole: Annotated[
         bool, typer.Option("--all", help="Show all of the data, however large it is.")
@@ -265,11 +265,12 @@ def show(
     \b
     Examples:
       hourhand show 2026-02-09T01:41:12.959Z,customer-7,invoice-42
-      hourhand show 2026-02-09T01:41:12.959Z,customer-7,invoice-42 -o json | jq .attempts
+      hourhand show customer-7,invoice-42 -o json | jq .attempts
     """
     with command_session(common) as settings:
-        parsed = TaskKey.parse(key)
+        named = parse_name(task)
         with operator_service(settings) as service:
+            parsed = named if isinstance(named, TaskKey) else service.client.find_task(named).key
             service.cluster.read()
             executions, now_ms = service.cluster.executions(), service.clock.now_ms()
             limits, found = service.cluster.limits(), service.inspector.show(parsed)

@@ -97,6 +97,10 @@ def test_a_task_and_a_file_are_scheduled_with_priorities(folder: Path) -> None:
 
     assert shown() == [0, -5, None]
     assert "\nexpires " in hourhand("show", keys[0]).stdout
+    by_pair = json.loads(hourhand("show", "f,low", "-o", "json").stdout)
+    nothing = hourhand("show", "f,never")
+    assert (by_pair["key"], nothing.exit_code) == (keys[1], 2)
+    assert "task-not-found" in nothing.output
 
 
 FOLLOWER = '{"orderingId":"%s",\n"scheduledTime":"2999-01-01T00:00:00Z","uniquenessKey":"may"}'
