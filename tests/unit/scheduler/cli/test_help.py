@@ -83,7 +83,7 @@ def test_the_demo_says_how_many_tasks_it_takes() -> None:
         (("lst",), "did you mean"),
         (("list", "--limit", "many"), "--limit"),
         (("list", "--form", "now"), "--from"),
-        (("show",), "KEY"),
+        (("show",), "TASK"),
         (("list", "--state", "lost"), "--state"),
         (("recurring", "shwo"), "did you mean"),
     ],
