@@ -141,7 +141,7 @@ down: venv ## Stop exactly the servers that `make up` started
 LEFT_OUT := long or cluster or containers or newcomer or browser
 
 # One process more than cores: some wait for a server.
-PROCESSES ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
+PROCESSES ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 2)')
 
 # What CI runs side by side: each folder of tests belongs to one part.
 PART_unit := tests/property tests/tidy tests/unit

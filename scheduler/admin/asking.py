@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from fastapi import Query, Request
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from hourhand.actors.model.flow.flow import RATES_MAX
 from hourhand.actors.model.flow.limit_change import (
@@ -139,6 +139,12 @@ class _Body(BaseModel):
     """An object of a request: its values are not converted."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, strict=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_whole(cls, value: object) -> object:
+        """Return a number such as 5.0 as a whole one, which it is in JSON."""
+        return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class FilterBody(_Body):

@@ -290,6 +290,15 @@ def test_a_value_of_another_type_is_refused(
     assert not any(each.end_offset for each in untouched.broker.partitions)
 
 
+def test_a_whole_number_may_be_written_with_a_point(untouched: World) -> None:
+    """As JSON has one kind of numbers; half of one is refused."""
+    status, told = untouched.post("/tasks", {**TASK, "priority": 5.0, "dryRun": True})
+    half, refusal = untouched.post("/tasks", {**TASK, "priority": 5.5, "dryRun": True})
+
+    assert (status, told["dryRun"], half) == (200, True, 400)
+    assert "body.priority: a whole number is needed" in refusal["detail"]
+
+
 def test_sealed_data_of_a_schedule_stays_with_its_kind() -> None:
     """It could not be opened for another; without data and with the same kind it is kept."""
     heard: list[object] = []
