@@ -140,7 +140,7 @@ down: venv ## Stop exactly the servers that `make up` started
 # Markers of what only `make test-all` runs, through targets of its own; docs/testing.md says why.
 LEFT_OUT := long or cluster or containers or newcomer or browser
 
-# One process more than cores: some wait for a server.
+# Two processes more than cores: many tests wait for a server.
 PROCESSES ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 2)')
 
 # What CI runs side by side: each folder of tests belongs to one part.
