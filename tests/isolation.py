@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -279,9 +279,10 @@ def _tell(owner: type[Any], name: str, ran_out: Callable[[Any, Any], bool]) -> N
     setattr(owner, name, audited)
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    # The interpreter tells of each import and of each file that is opened, too.
-    if event in _HEARD:
+def _hear(event: str, arguments: tuple[Any, ...], heard: Collection[str] = _HEARD) -> None:
+    # The interpreter tells of each import and of each file that is opened, too, also at its end,
+    # when names of modules are gone.
+    if event in heard:
         for watch in tuple(_watches):
             watch.hear(event, arguments)
 

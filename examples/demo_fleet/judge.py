@@ -13,7 +13,6 @@ from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.play import KILLS, PROCESSES, Evidence
 from examples.demo_fleet.shop import Entry, Order
 from examples.demo_stage.checks import Check, count_check, number_check
-from hourhand.actors.model.task.sealed import MEMBER
 from hourhand.scheduler.demo.audit import Planned, audit
 
 
@@ -83,7 +82,7 @@ def _seals(evidence: Evidence) -> list[Check]:
     readable = [record.key for record in evidence.records if SECRET in record.value]
     values = [json.loads(record.value) for record in evidence.records]
     tasks = [value for value in values if "command" not in value]
-    sealed = sum(MEMBER in value["taskData"] for value in tasks)
+    sealed = sum("seal" in value for value in tasks)
     return [
         count_check("secret data in waiting rows of the outbox", range(evidence.readable_rows)),
         count_check("secret data in the log", readable),

@@ -13,7 +13,8 @@ from examples.demo_fleet.judge import judge
 from examples.demo_fleet.play import Evidence
 from examples.demo_fleet.shop import Entry, Fate, Order, make_orders
 from examples.demo_stage.topic import Found
-from hourhand.actors.model.task.sealed import MEMBER
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.sealed import SealedData, SealedMembers, SealingStep
 from hourhand.scheduler.demo.audit import Run
 
 FIRST, SECOND, AGAIN = 1, 2, 3
@@ -37,11 +38,13 @@ def _run(order: Order) -> Run:
 
 
 def _found(order: Order, entry: Entry, offset: int) -> Found:
-    sealed: dict[str, object] = {} if entry.is_cancellation else {MEMBER: {}}
-    value: dict[str, object] = {"uniquenessKey": entry.task_id, "taskData": sealed}
     if entry.is_cancellation:
-        value["command"] = "cancel"
-    return Found(0, offset, order.customer, json.dumps(value), {})
+        value = json.dumps({"uniquenessKey": entry.task_id, "command": "cancel"})
+    else:
+        envelope = SealedData([SealingStep("aes-gcm", "demo")], "")
+        sealed = order.task().model_copy(update={"data": SealedMembers({}, envelope)})
+        value = encode_task(sealed).decode()
+    return Found(0, offset, order.customer, value, {})
 
 
 @pytest.fixture
