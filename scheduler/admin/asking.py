@@ -136,7 +136,7 @@ def _one_of(one: str, other: str) -> ConfigDict:
 
 
 class _Body(BaseModel):
-    """An object of a request: its values are not converted."""
+    """An object of a request: of its values only whole numbers such as 5.0 are converted."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, strict=True)
 

@@ -47,7 +47,7 @@ class _Held:
     queued_max: int = 0
     executing: int = 0
     slots: int = 0
-    """What the scheduler counts as executing."""
+    """The tasks that the scheduler counts as executing."""
     data_bytes: int = 0
 
     def add(self, ordering: OrderingExecutor) -> None:

@@ -45,7 +45,7 @@ RECENT_MAX = 20
 _CLOSED_MAX = 2
 """Recent tasks that are kept although they have ended, at most: no overlap policy allows more
 beside an occurrence that starts late."""
-STORED_WITHIN_MS = 3_600_000
+_STORED_WITHIN_MS = 3_600_000
 """An older occurrence without a row was swept, so it had ended."""
 OVERLAPS = "an earlier occurrence had not ended when this one was due"
 MISSED = "it was due longer ago than catch_up allows when a node took it over"
@@ -169,14 +169,11 @@ def count_withdrawn(known: Recurring, ends: "Ends", now_ms: int) -> State:
     for each in state.withdrawn:
         key = TaskKey.parse(each.key)
         if each.key not in made_again:
-            closed = ends.closed.get(key)
-            is_sure = closed is not None or now_ms - key.scheduled_ms >= STORED_WITHIN_MS
-            is_sure = is_sure and key not in ends.stored
+            closed, is_open = ends.closed.get(key), ends.is_open(key, now_ms)
             if each.counts and closed is not None and _ran(closed):
                 state = with_taken(state, key)
-            if is_sure and (occurrence_ms(key.uniqueness_key) or 0) <= state.passed_ms:
-                continue
-            kept.append(replace(each, counts=each.counts and not is_sure))
+            if is_open or (occurrence_ms(key.uniqueness_key) or 0) > state.passed_ms:
+                kept.append(replace(each, counts=each.counts and is_open))
         else:
             kept.append(each)
     return replace(state, withdrawn=tuple(kept))
@@ -303,6 +300,11 @@ class Ends:
     closed: dict[TaskKey, Completion] = field(default_factory=dict)
     stored: set[TaskKey] = field(default_factory=set)
     """Those that are open and have a row."""
+
+    def is_open(self, key: TaskKey, now_ms: int) -> bool:
+        """True if an occurrence has not ended; without a row it is on its way for an hour."""
+        is_on_its_way = now_ms - key.scheduled_ms < _STORED_WITHIN_MS
+        return key not in self.closed and (key in self.stored or is_on_its_way)
 
     def was_open_at(self, key: TaskKey, at_ms: int) -> bool:
         """True if an occurrence had become a task and had not ended at a time."""

@@ -31,7 +31,6 @@ from hourhand.scheduler.runtime.awaiting import settled
 from hourhand.scheduler.runtime.steps import begun
 from hourhand.scheduler.services.recurring.ahead import (
     BEHIND_MS,
-    STORED_WITHIN_MS,
     Ends,
     count_ends,
     count_left,
@@ -208,13 +207,7 @@ class RunRecurring(SystemExecutor):
                 # The task that was made again is not stored yet.
                 del ends.closed[key]
         now_ms = self._dependencies.clock.now_ms()
-        open_keys = [
-            key
-            for key in keys
-            if key not in ends.closed
-            and (key in ends.stored or now_ms - key.scheduled_ms < STORED_WITHIN_MS)
-        ]
-        return ends, open_keys
+        return ends, [key for key in keys if ends.is_open(key, now_ms)]
 
     async def _found_ends(self, keys: Sequence[TaskKey]) -> Ends:
         by_partition: dict[int, list[TaskKey]] = {}

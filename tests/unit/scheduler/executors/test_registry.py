@@ -341,7 +341,7 @@ def test_a_kind_is_registered_once_and_is_a_kind() -> None:
     ],
 )
 def test_a_delay_that_is_none_is_refused(after: Any, said: str) -> None:
-    """Where the task is made, and where it is scheduled."""
+    """The error comes at both places: in the call that makes the task, and in its schedule."""
     app = Hourhand()
     mail = app.task("mail")(lambda: None)
     with VirtualScheduler(executors=app):

@@ -92,7 +92,7 @@ class EnqueuedCase(SimpleTestCase):
         assert found.task == result.task
 
     def test_a_time_that_no_task_can_have_is_refused_by_its_name(self) -> None:
-        """Django takes any; one that a zone moves beyond the year 9999 is no instant."""
+        """Django takes any; one that a zone moves beyond the year 9999 is not an instant."""
         for impossible in (
             datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))),
             datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
