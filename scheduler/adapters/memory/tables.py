@@ -192,12 +192,17 @@ def request(method: "Callable[Given, Answer]") -> "Callable[Given, Future[Answer
 
     @wraps(method)
     def asked(*args: Given.args, **named: Given.kwargs) -> "Future[Answer]":
-        copied: list[Any] = [tuple(each) if isinstance(each, list) else each for each in args]
+        copied: list[Any] = [_copied(each) for each in args]
         tables = cast("MemoryTables", copied[0])
         partition = copied[1] if has_partition else -1
-        return tables.ask(method.__name__, partition, partial(method, *copied, **named))
+        by_name: dict[str, Any] = {name: _copied(each) for name, each in named.items()}
+        return tables.ask(method.__name__, partition, partial(method, *copied, **by_name))
 
     return asked
+
+
+def _copied(given: object) -> object:
+    return tuple(given) if isinstance(given, list) else given
 
 
 def check_hours(*starts: int) -> None:
